@@ -29,13 +29,21 @@ def test_nothing_but_the_report_is_left_and_it_is_named_from_where_the_user_is(s
     assert not list(project.folder.rglob("*.ckpt")) + list(project.folder.rglob("version_*"))
 
 
-def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_writes_beside(stranger):
-    best = "callbacks.append(ModelCheckpoint('kept/best', monitor='val/loss', mode='max'))"
-    tested = "    trainer.test(net, data)\n"
-    code = changed(
+def with_checkpoints(options, *pairs):
+    """Return the plain project with a ModelCheckpoint of the script's own in kept/best, and further changes of it."""
+    kept = f"callbacks.append(ModelCheckpoint('kept/best', {options}))"
+    return changed(
         "train.py",
-        ("    trainer = pl.Trainer(", f"    {best}\n    trainer = pl.Trainer("),
+        ("    trainer = pl.Trainer(", f"    {kept}\n    trainer = pl.Trainer("),
         ("import Data, Net\n", "import Data, Net\nfrom pytorch_lightning.callbacks import ModelCheckpoint\n"),
+        *pairs,
+    )
+
+
+def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_writes_beside(stranger):
+    tested = "    trainer.test(net, data)\n"
+    code = with_checkpoints(
+        "monitor='val/loss', mode='max'",
         ("    trainer.fit(", "    trainer.validate(net, data)\n    trainer.fit("),
         (tested, f"{tested}    open('kept/best/answers.csv', 'w').close()\n"),
     )
@@ -50,14 +58,8 @@ def test_folder_that_a_callback_would_have_made_is_there_for_what_the_script_wri
 
 
 def test_checkpoint_that_the_script_reads_by_its_own_path_is_there(stranger):
-    kept = "callbacks.append(ModelCheckpoint('kept/best', save_last=True))"
-    code = changed(
-        "train.py",
-        ("    trainer = pl.Trainer(", f"    {kept}\n    trainer = pl.Trainer("),
-        ("import Data, Net\n", "import Data, Net\nfrom pytorch_lightning.callbacks import ModelCheckpoint\n"),
-        ("    trainer.test(net, data)\n", "    open('kept/best/last.ckpt', 'rb').close()\n"),
-    )
-    project = stranger(code)
+    read = "    trainer.test(net, data)\n", "    open('kept/best/last.ckpt', 'rb').close()\n"
+    project = stranger(with_checkpoints("save_last=True", read))
     before = project.files()
     passed(project.check(items="limit_batches,gradients,overfit"), "limit_batches", "gradients", "overfit")
     assert project.files() == before

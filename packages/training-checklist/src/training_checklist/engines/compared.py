@@ -29,9 +29,13 @@ from training_checklist.probe import CannotJudge
 HALF = (torch.float16, torch.bfloat16)
 
 
+def has_half(module: nn.Module) -> bool:
+    return any(weight.dtype in HALF for weight in module.parameters())
+
+
 def in_full_precision(batch: Any, module: nn.Module) -> Any:
     """Return a batch for weights of float32 where autocast, which lets 16 bits meet them, is not at work."""
-    if any(weight.dtype in HALF for weight in module.parameters()):
+    if has_half(module):
         return batch
     return mapped(batch, lambda tensor: tensor.float() if tensor.dtype in HALF else tensor)
 
@@ -163,7 +167,7 @@ def moved_look(trainer: Trainer, pl_module: LightningModule) -> Look:
         seed_all()
         move(copy)
 
-    if any(weight.dtype in HALF for weight in copy.parameters()):
+    if has_half(copy):
         raise CannotJudge("numbers of 16 bits are too coarse to be compared")
     plugin = trainer.precision_plugin
     full = isinstance(plugin, MixedPrecision)  # which computes in 16 bits what it can compute in 32

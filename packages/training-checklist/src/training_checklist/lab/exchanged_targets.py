@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from training_checklist.engines.batches import batch_size, leaves, same
-from training_checklist.engines.compared import HALF, ROUNDING, heard_answers, replaced
+from training_checklist.engines.compared import ROUNDING, has_half, heard_answers, replaced
 from training_checklist.engines.logged import logged_by
 from training_checklist.engines.stand_in import stand_in
 from training_checklist.engines.trial import exchanged
@@ -59,7 +59,7 @@ def with_exchanged_targets(run: TwoEpochs) -> dict[str, WithTargets]:
     split = run.indexed("val")
     if learner is None:
         raise CannotJudge("the loss of no copy falls")
-    if any(weight.dtype in HALF for weight in run.pl_module.parameters()):
+    if has_half(run.pl_module):
         raise CannotJudge("numbers of 16 bits are too coarse to be compared")
     try:
         learns = labels_of_copies(run).unseen >= surely()

@@ -15,7 +15,7 @@ from torchmetrics import Metric
 
 from training_checklist.direction import better
 from training_checklist.engines.batches import is_dense, mapped, same, tensors
-from training_checklist.engines.compared import HALF, move
+from training_checklist.engines.compared import has_half, move
 from training_checklist.engines.criteria import DISTANCES, Criteria, CriterionCall
 from training_checklist.engines.logged import STEPS, logged_by
 from training_checklist.engines.replay import call_step, loss_in, seed_all
@@ -92,7 +92,7 @@ def answered(split: Split, trainer: Trainer, pl_module: LightningModule, until: 
     None where the criterion is not given what a layer answers, so that nothing can be put there.
     """
     step = f"{STEPS[split.stage]}_step"
-    if not split.indexable or any(weight.dtype in HALF for weight in pl_module.parameters()):
+    if not split.indexable or has_half(pl_module):
         return None
     # What a step of its own code computes, as the beams of a search, may be far more than what it is given.
     number = min(SAMPLES, max(FEW, 2 * (split.loader.batch_size or 1)))

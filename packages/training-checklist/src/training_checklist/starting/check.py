@@ -56,6 +56,10 @@ class Outcome:
     refused: str = ""
     told: bool = True
 
+    def meets(self, crash: Crashed) -> bool:
+        """Whether an exception that ends another run arises in this one, too."""
+        return any(each.arises_with(crash) for each in self.crashes)
+
     def without(self, crash: Crashed) -> None:
         """Take the finding of an exception away; an item that has judged nothing else has passed nothing."""
         self.crashed = False
@@ -197,14 +201,14 @@ class Check:
                 continue
             if UNTRIED.isdisjoint(trains) and crash.kind not in self.own:
                 trial = self._trial(items, crash)
-                met = any(each.arises_with(crash) for each in trial.crashes)
+                met = trial.meets(crash)
                 shortened = met and crash.after and not crash.unasked
                 if shortened:  # few of the test samples may be none that the project's code can do with
                     trial = self._trial(items, crash, whole_tests=True)
-                    met = not trial.told or any(each.arises_with(crash) for each in trial.crashes)
+                    met = not trial.told or trial.meets(crash)
                 if met and crash.after:  # it may read a checkpoint where it has asked for it, as under this item alone
                     placed = self._trial(items, crash, limits_of=[OWN_PLACES])
-                    if placed.told and not any(each.arises_with(crash) for each in placed.crashes):
+                    if placed.told and not placed.meets(crash):
                         self.of_places.add(crash.kind)
                         outcome.drop(crash)
                         continue
@@ -246,7 +250,7 @@ class Check:
         met = []
         for further in (off, []) if off else ():
             trial = self._trial(items, crash, in_one_process=True, further=further)
-            met += [any(each.arises_with(crash) for each in trial.crashes)] if trial.told else []
+            met += [trial.meets(crash)] if trial.told else []
         return met == [True, False]
 
     def _trial(
